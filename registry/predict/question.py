@@ -22,6 +22,7 @@ from registry.predict.formula.parallel import check_split
 from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.layouts import describe_layout
 from registry.predict.sharding import CARDS_OF_A_HOST, FSDP, SHARDS_OPTIMIZER
+from registry.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -404,9 +405,10 @@ def _check_parallel(question: Question) -> None:
             "optimizer"
         )
     if question.n_gpus % (question.n_nodes or 1):
+        cards = format_count(question.n_gpus, "card")
         raise QuestionError(
-            f"nodes {question.n_nodes}: found {question.n_gpus} cards in all, which cannot be "
-            "divided evenly among the hosts; expected a multiple"
+            f"nodes {question.n_nodes}: found {cards} in all, which cannot be divided evenly among "
+            "the hosts; expected a multiple; --gpus says how many there are in all"
         )
 
 

@@ -31,10 +31,24 @@ def format_signed(n_bytes: float) -> str:
     return ("-" if n_bytes < 0 else "") + format_memory(abs(int(n_bytes)))
 
 
+def _format_billions(n: float) -> str:
+    """Return a number of parameters in billions, without an exponent.
+
+    >>> _format_billions(7_721_324_544), _format_billions(1_026_879_353_328)
+    ('7.72', '1,027')
+    """
+    billions = n / 1e9
+    return f"{billions:.3g}" if billions < _MANY else f"{billions:,.0f}"
+
+
+#: From here on three digits would need an exponent.
+_MANY = 999.5
+
+
 def format_question(question: Question) -> str:
     """Return a question in a line."""
     model = question.model
-    size = f" ({model.n_params / 1e9:.3g} B parameters)"  # so that a wrong model is noticed
+    size = f" ({_format_billions(model.n_params)} B parameters)"  # so that a wrong one is noticed
     n_gpus, n_nodes = question.n_gpus, question.n_nodes or 1
     of = f" x {question.gpu.gpu_id}" if question.gpu else " cards"
     cards = f" on {n_gpus}{of}" if question.gpu or n_gpus > 1 else ""
