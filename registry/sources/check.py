@@ -16,7 +16,15 @@ from registry.reading import read_bytes
 from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
 from registry.sources.logs import import_source
 from registry.sources.new import ASKED
-from registry.sources.review import find_contradictions, format_finding, read_statement
+from registry.sources.review import (
+    REPEATED,
+    Review,
+    find_contradictions,
+    format_finding,
+    read_decisions,
+    read_statement,
+)
+from registry.sources.review_page import list_open
 from registry.store.derive_tables import with_described
 from registry.store.folder import Location
 from registry.store.snapshot import load_catalogue
@@ -83,7 +91,10 @@ def check_source(folder: Folder, source_id: str) -> tuple[Section, ...]:
             tuple(find_described_twice(folder.path, catalogue, source_id)),
         ),
         Section("Peaks far from `registry estimate`", tuple(_compare(registry, source_id))),
-        Section("Figures that contradict", tuple(_find_contradictions(registry, source_id))),
+        Section(
+            "Figures that contradict",
+            tuple(_find_contradictions(registry, folder.path, source_id)),
+        ),
         Section("The same figures in other sources", tuple(_find_repeated(registry, source_id))),
     )
 
@@ -217,9 +228,19 @@ def _format_far(run: ObservedRun, figure: Interval) -> str:
     )
 
 
-def _find_contradictions(registry: Registry, source_id: str) -> Iterator[str]:
-    for finding in find_contradictions(registry, source_id):
-        yield format_finding(finding)
+def _find_contradictions(registry: Registry, records: Path, source_id: str) -> Iterator[str]:
+    """Yield what is found, open findings first, and decisions about what is not found."""
+    decisions = [
+        decision
+        for decision in read_decisions(records, source_id).get(source_id, ())
+        if not decision.kind.startswith(REPEATED)
+    ]
+    found = find_contradictions(registry, source_id)
+    review = Review(tuple(found), {source_id: tuple(decisions)})
+    yield from (line for _, line in list_open(review))
+    for finding in found:
+        if decision := review.decision(finding):
+            yield f"{format_finding(finding)}; kept: {decision.because}"
 
 
 def _find_repeated(registry: Registry, source_id: str) -> Iterator[str]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 REVIEW_NAME = "review.yaml"
 
+#: How the kind of a finding about two sources begins; the second one's name follows.
+REPEATED = "equal figures in"
+
 #: Flags by which the reader of a source has settled what a figure contradicts.
 SETTLING = ("suspect", "figures_disagree", "peak_over_capacity", "peak_at_capacity")
 
@@ -151,14 +154,14 @@ def _finding(row: Row) -> Finding:
 
 def _find_repeated(registry: Registry) -> Iterator[Finding]:
     for row in registry.query(read_statement("repeated"), {"source_id": None}).rows():
-        kind = f"equal figures in {row['source_id']}"
+        kind = f"{REPEATED} {row['source_id']}"
         examples = (row["mine"], row["other"])
         yield Finding(row["of_source_id"], kind, None, row["n"], row["n"], examples)
 
 
-def read_decisions(records: Path) -> dict[str, tuple[Decision, ...]]:
-    """Return the decisions of all sources that have some. Raises SourceError."""
-    paths = sorted((records / "sources").glob(f"*/{REVIEW_NAME}"))
+def read_decisions(records: Path, source_id: str = "*") -> dict[str, tuple[Decision, ...]]:
+    """Return the decisions of all sources that have some, or of one. Raises SourceError."""
+    paths = sorted((records / "sources").glob(f"{source_id}/{REVIEW_NAME}"))
     return {path.parent.name: tuple(_read_file(path)) for path in paths}
 
 

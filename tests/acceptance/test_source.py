@@ -173,6 +173,23 @@ def test_the_check_shows_what_was_read_and_what_looks_wrong(run: Run, clone: Pat
     assert repeated.startswith("  ada has 1 of them: the same model, card, length and batch, and")
 
 
+def test_the_check_says_what_the_review_settles(run: Run, clone: Path) -> None:
+    mapping = draft(run, clone, "bob", large="2.5")
+    with mapping.open("a", encoding="utf-8") as file:
+        file.write("\ndefaults: {n_gpus: 1}\n")
+    kind = "less memory at a larger batch"
+    for n, expected in ((1, "; kept: it is so"), (2, "review.yaml settles 2, which is not")):
+        mapping.with_name("review.yaml").write_text(
+            f"- {{kind: {kind}, metric: peak_memory, n: {n}, settled: kept, because: it is so}}\n",
+            encoding="utf-8",
+        )
+        done = run("source", "check", "bob", cwd=clone)
+        assert (done.returncode, done.stderr) == (0, "")
+        found = [line for line in done.stdout.splitlines() if f"  {kind} (peak_memory): " in line]
+        assert len(found) == n  # with a wrong number, the finding and the decision
+        assert expected in found[-1]
+
+
 def test_a_model_that_another_source_describes_is_known(run: Run, clone: Path) -> None:
     mapping = draft(run, clone, "ada")
     text = mapping.read_text(encoding="utf-8")
