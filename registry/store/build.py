@@ -134,10 +134,10 @@ def _rows_equal(stored: bytes, made: bytes) -> bool:
 
 def format_tables(records: Path) -> tuple[int, dict[str, bytes]]:
     """Return the number of documents, and the content of every file of ``records/tables``."""
-    catalogue = load_curated_catalogue(records)
-    by_source = read_sources(records, catalogue)
+    curated = load_curated_catalogue(records)
+    by_source = read_sources(records, curated)
     documents = [document for each in by_source.values() for document in each]
-    catalogue = with_described(catalogue, documents)
+    catalogue = with_described(curated, documents)
     text = catalogue_text(catalogue)
     tables = build_rows(derive_tables(documents), catalogue)
     contents = format_part(tables, complete=True)
@@ -147,6 +147,7 @@ def format_tables(records: Path) -> tuple[int, dict[str, bytes]]:
         "format": 2,
         "contract": contract_stamp(),
         "catalogue": hash_catalogue(text),
+        "curated_ids": {name: sorted(curated.by_id(name)[1]) for name in CATALOGUE_TABLES},
         "sources": hash_sources(records),
         "documents": {
             name: [one.submission_id for one in each] for name, each in by_source.items()

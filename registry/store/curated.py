@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from registry.catalogue import Catalogue
 from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, read_catalogue
-from registry.store.derive_tables import with_described
+from registry.store.derive_tables import CATALOGUE_TABLES, with_described
 from registry.store.parts import CATALOGUE, CURATED, REINSTALL, Part, parse_part
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ MANIFEST = "tables/manifest.json"
 
 #: What the tables are read through: without these, only the sources say what there is.
 _TABLES = (MANIFEST, f"tables/{CATALOGUE}")
+
+#: What the manifest lists: the documents of each source, the models and GPUs of the catalogue.
+_LISTED = ("documents", "curated_ids")
 
 REBUILD = "run `registry build`, which makes the tables from the sources"
 
@@ -84,6 +87,8 @@ def _stamp_sources(records: Path) -> list[FileStamp]:
 def _read_curated(folder: Folder, files: tuple[FileStamp, ...]) -> Curated:
     built = _read_manifest(folder)
     changed, new = _compare_sources(folder, built)
+    if CATALOGUE in changed and _has_all_entries(folder, built, files):
+        changed, new = changed - {CATALOGUE}, new | {CATALOGUE}
     if _can_have_grown(built, changed):
         curated = _read_built(folder, files)
         if changed or new:
@@ -91,6 +96,24 @@ def _read_curated(folder: Folder, files: tuple[FileStamp, ...]) -> Curated:
         if _holds_all(curated, built, changed):
             return curated
     return _with_pending(folder, None, Catalogue(), changed | new)
+
+
+def _has_all_entries(folder: Folder, built: dict[str, Any], files: tuple[FileStamp, ...]) -> bool:
+    """Return whether the models and GPUs of the tables are as they were: others may have come.
+
+    A new entry with the id of what a source describes counts in its place, and so changes it.
+    """
+    from registry.tables.curated import load_curated_catalogue  # noqa: PLC0415 - loads YAML
+
+    if built["curated_ids"].keys() != {*CATALOGUE_TABLES}:
+        return False  # tables of an earlier build do not say which entries were the catalogue's
+    before, now = _read_built(folder, files).catalogue, load_curated_catalogue(folder.path)
+    for table in CATALOGUE_TABLES:
+        (_, then), (_, today) = before.by_id(table), now.by_id(table)
+        kept = {key for key, row in today.items() if then.get(key) == row}
+        if then.keys() & today.keys() != kept or not kept.issuperset(built["curated_ids"][table]):
+            return False
+    return True
 
 
 def _can_have_grown(built: dict[str, Any], changed: set[str]) -> bool:
@@ -160,11 +183,12 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
     path = folder.storage.path(MANIFEST)
     try:
         built: dict[str, Any] = json.loads(folder.storage.get(MANIFEST))
-        built.setdefault("documents", {})  # of an earlier build
+        for name in _LISTED:
+            built.setdefault(name, {})  # of an earlier build
         _check_shape(built)
     except FileNotFoundError:
         empty: dict[str, Any] = {"contract": "", "catalogue": "", "files": {}, "documents": {}}
-        return empty | {"sources": {CATALOGUE: ""}}
+        return empty | {"sources": {CATALOGUE: ""}, "curated_ids": {}}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(
             f"{path}: damaged manifest ({error}); expected it as `registry build` writes it; "
@@ -174,10 +198,11 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
 
 
 def _check_shape(built: dict[str, Any]) -> None:
-    if not all(isinstance(built[name], dict) for name in ("sources", "files", "documents")):
+    if not all(isinstance(built[name], dict) for name in ("sources", "files", *_LISTED)):
         raise TypeError("no sources or files")
-    if not all(isinstance(ids, list) for ids in built["documents"].values()):
-        raise TypeError("no lists of documents")
+    for name in _LISTED:
+        if not all(isinstance(ids, list) for ids in built[name].values()):
+            raise TypeError(f"no lists of {name}")
 
 
 def hash_sources(records: Path) -> dict[str, str]:

@@ -20,6 +20,7 @@ from registry.store.derive_tables import (
     select_new,
 )
 from registry.store.ids import ID_BYTES, KnownIds, row_key
+from registry.store.parts import CATALOGUE
 from registry.store.snapshot import Snapshot, read_snapshot
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class _Build:
             self._all = derive_tables(documents, snapshot.known)
             self._fresh = select_new(self._all, snapshot.known)
             self._leave_out_known_descriptions()
+        self._add_new_entries()
         self._outdated = self._find_outdated()
         self._leave_out_outdated()
         #: Whether the user's own layer withdraws something. What the curated records withdraw has
@@ -129,6 +131,18 @@ class _Build:
         for table in CATALOGUE_TABLES:
             rows = self._fresh[table]
             self._fresh[table] = [r for r in rows if not known.contains(table, row_key(table, r))]
+
+    def _add_new_entries(self) -> None:
+        """Add models and GPUs that the catalogue has got since its tables were built."""
+        curated = self.snapshot.curated
+        if not curated or not curated.part or CATALOGUE not in curated.pending_sources:
+            return
+        known = KnownIds([part.ids for part in (curated.part, *self._own)])
+        for table in CATALOGUE_TABLES:
+            fresh = {row_key(table, row): row for row in self._fresh.get(table, ())}
+            now = {row_key(table, row): row for row in curated.catalogue.rows(table)}
+            new = {key: row for key, row in now.items() if not known.contains(table, key)}
+            self._fresh[table] = [*(fresh | new).values()]
 
     def add_table(self, table: str) -> None:
         """Add one table: the files of both layers and the pending rows.

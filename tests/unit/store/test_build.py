@@ -109,8 +109,13 @@ def test_the_file_of_results_holds_what_the_view_answers(folder: Folder) -> None
 
 def test_the_manifest_describes_each_file(folder: Folder) -> None:
     document = json.loads(folder.storage.get("tables/manifest.json"))
-    assert list(document) == ["format", "contract", "catalogue", "sources", "documents", "files"]
+    assert list(document) == [
+        *("format", "contract", "catalogue", "curated_ids", "sources", "documents", "files")
+    ]
     assert document["format"] == 2
+    for table, key in (("models", "model_id"), ("gpus", "gpu_id")):
+        ids = pq.read_table(folder.tables / f"{table}.parquet")[key].to_pylist()
+        assert document["curated_ids"][table] == sorted({*ids} - {"tiny", "gpu-a"})
     submissions = pq.read_table(folder.tables / "submissions.parquet")["submission_id"]
     assert document["documents"].keys() == document["sources"].keys() - {"catalogue.json"}
     named = [one for each in document["documents"].values() for one in each]
@@ -220,6 +225,7 @@ def test_the_check_of_curated_records_counts_rows_and_names_bad_entries(folder: 
         ('{"sources": [], "files": {}}', "no sources or files"),
         ('{"sources": {}, "files": {}, "documents": 1}', "no sources or files"),
         ('{"sources": {}, "files": {}, "documents": {"a": 1}}', "no lists of documents"),
+        ('{"sources": {}, "files": {}, "curated_ids": {"gpus": 1}}', "no lists of curated_ids"),
         pytest.param(
             "[" * 100_000,
             "maximum recursion depth exceeded while decoding a JSON array from a unicode string",

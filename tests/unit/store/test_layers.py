@@ -518,6 +518,37 @@ def with_new_card(catalogue: str) -> str:
     return f"{catalogue}\n- {{gpu_id: neo-card, memory_bytes: {16 * 2**30}, verified: false}}\n"
 
 
+def with_known_card(catalogue: str) -> str:
+    """Describe in the catalogue the card that the documents describe."""
+    return f"{catalogue}\n- {{gpu_id: gpu-a, memory_bytes: {16 * 2**30}, verified: false}}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "stays"),
+    [
+        (with_new_card, True),
+        (lambda text: text.replace("memory_bytes: ", "memory_bytes: 1"), False),
+        (lambda _text: "[]", False),
+        (with_known_card, False),
+    ],
+    ids=["new", "changed", "removed", "described"],
+)
+def test_of_a_catalogue_that_only_grew_the_tables_hold(
+    records: Folder, change: Callable[[str], str], *, stays: bool
+) -> None:
+    path = records.path / "catalogue" / "gpus.yaml"
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    assert (read_curated(records).part is not None) == stays
+    location = Location(records)
+    assert count_runs(location) == runs(0, 1)
+    named = Registry(location).query("select gpu_id, memory_bytes from gpus order by 1").rows()
+    build_tables(records.path)
+    assert read_curated(records).pending_sources == ()
+    built = Registry(location).query("select gpu_id, memory_bytes from gpus order by 1").rows()
+    assert named == built
+    assert {row["gpu_id"] for row in named} >= ({"neo-card"} if stays else set())
+
+
 def add_own_card(own: Registry) -> None:
     """Add runs on a card of 48 GiB that only the first document describes."""
     for number in (5, 6):
