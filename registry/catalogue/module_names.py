@@ -49,8 +49,8 @@ _MAMBA2 = ("in_proj", "out_proj", "conv1d")
 _EYES = ("qkv", "proj", "linear_fc1", "linear_fc2")
 
 #: Of latent attention, of whose queries the configuration narrows some (`q_lora_rank`), and of
-#: Qwen's first generation and Ling, whose code comes with their weights: the source
-#: qwen-finetune-profile, and Ling's modeling_bailing_moe.py.
+#: Qwen's first generation, Ling and InternLM2, whose code comes with their weights: the source
+#: qwen-finetune-profile, Ling's modeling_bailing_moe.py, and modeling_internlm2.py.
 _OTHERS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(
         ("deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite", "minicpm3", "youtu"),
@@ -60,6 +60,7 @@ _OTHERS: Final[dict[str, tuple[str, ...]]] = {
         ),
     ),
     "qwen": ("c_attn", "c_proj", "w1", "w2"),
+    "internlm2": ("wqkv", "wo", "w1", "w2", "w3"),
     "bailing_moe": ("query_key_value", "dense", "gate_proj", "up_proj", "down_proj"),
     "qwen3_5_text": (*_LLAMA, *_DELTA),
     "qwen3_5": (*_LLAMA, *_DELTA, *_EYES),

@@ -21,8 +21,10 @@ _NAMES = {
     "dense": "o_proj", "w1": "up_proj", "w2": "gate_proj", "gate_up_proj": "gate_up",
     "dense_h_to_4h": "up_proj", "dense_4h_to_h": "down_proj", "fc1": "up_proj", "fc2": "down_proj",
     "Wqkv": "qkv", "out_proj": "o_proj", "c_fc": "up_proj", "fc_in": "up_proj",
-    "fc_out": "down_proj",
+    "fc_out": "down_proj", "wqkv": "qkv", "wo": "o_proj",
 }  # fmt: skip
+#: Names that mean something else in one family.
+_NAMES_OF = {"internlm2": {"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}}
 #: What was fused, in the terms of llama's.
 _FUSED = {"qkv": ("q_proj", "k_proj", "v_proj"), "gate_up": ("gate_proj", "up_proj")}
 #: Modules of the MLP, in the terms of llama's.
@@ -119,9 +121,10 @@ def _on_average(model: Architecture, experts: int | None, name: str) -> float:
 
 def _named(model: Architecture, targets: tuple[str, ...]) -> list[str]:
     found = _expanded(model, targets)
+    names = {**_NAMES, **_NAMES_OF.get(model.model_type or "", {})}
     # what hybrids call out_proj beside o_proj is another matrix
     other = "out_proj" if "o_proj" in found else None
-    return [name if name == other else _NAMES.get(name, name) for name in found]
+    return [name if name == other else names.get(name, name) for name in found]
 
 
 def _expanded(model: Architecture, targets: tuple[str, ...]) -> list[str]:

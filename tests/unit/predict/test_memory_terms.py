@@ -15,6 +15,7 @@ import pytest
 from registry.catalogue.module_names import MODULE_NAMES
 from registry.predict.formula.activations import layer_activation_bytes
 from registry.predict.formula.adapters import (
+    counted_as_square,
     target_widths,
     targeted,
     used,
@@ -584,6 +585,13 @@ def test_all_modules_of_a_family_by_name_are_all_linear(family: str) -> None:
     names = MODULE_NAMES[family]
     model = replace(TINY, gated_mlp=bool({"gate_proj", "gate_up_proj"} & set(names)))
     assert targeted(model, names) == targeted(model, ("all-linear",))
+
+
+def test_internlm2_has_names_of_its_own_that_mean_something_else_elsewhere() -> None:
+    model = replace(WIDE_HEADS, model_type="internlm2")
+    found = target_widths(model, ("wqkv", "wo", "w1", "w2", "w3"))
+    assert [name for name, *_ in found] == ["qkv", "o_proj", "gate_proj", "down_proj", "up_proj"]
+    assert counted_as_square(model, ("wqkv", "w2")) == []
 
 
 def test_a_hybrids_out_proj_is_not_its_o_proj() -> None:
