@@ -169,6 +169,8 @@ def test_the_card_has_a_configuration_for_each_table_with_rows(out: Path) -> Non
 def test_the_licence_of_each_source_is_shown_and_nothing_is_taken_for_markup(
     out: Path, croissant: dict[str, Any]
 ) -> None:
+    front = read_front_matter(out)
+    assert (front["license"], front["license_name"]) == ("other", "each-source-keeps-its-own")
     lines = (out / "README.md").read_text(encoding="utf-8").splitlines()
     assert "| [open](https://example.org/open) | 2 | MIT |" in lines
     assert "| [silent](http://example.org/silent) | 1 | none stated |" in lines
