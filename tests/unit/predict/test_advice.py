@@ -160,7 +160,7 @@ def test_each_remedy_is_judged_as_the_changed_question_is(
 def test_what_only_may_fit_takes_less_than_what_is_asked(
     ask: Ask, calibration: Calibration
 ) -> None:
-    question = ask("llama-2-7b", "a100-80gb", method="full", gradient_checkpointing=True)
+    question = ask("llama-3-8b", "a100-80gb", method="full", gradient_checkpointing=True)
     own = predict_memory(question, calibration).figure.value
     there = {one.what for one in collect_remedies(question, calibration)}
     kept = collect_remedies(question, calibration, own)
