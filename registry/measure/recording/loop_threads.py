@@ -21,6 +21,7 @@ class LoopRecorders:
     """
 
     def __init__(self, optimizer_module: Any) -> None:
+        #: Other threads change it at any moment: a copy is walked, which takes no lock.
         self._all: list[LoopRecorder] = []
         optimizer_module.register_optimizer_step_post_hook(self._after_step)
 
@@ -32,15 +33,22 @@ class LoopRecorders:
     def _leave_ended(self) -> None:
         """Complete the records of threads that have ended, and let go of their models."""
         threads = sys._current_frames().keys()  # noqa: SLF001 - also of those that are no Thread
-        for each in [each for each in self._all if each.thread not in threads]:
-            if each.is_over():
-                each.finish(is_followed=True)
-                self._all.remove(each)
+        for each in tuple(self._all):
+            if each.thread not in threads and each.is_over():
+                self._leave(each)
+
+    def _leave(self, recorder: LoopRecorder) -> None:
+        """Complete the record of a recorder's training, unless another thread has just done so."""
+        try:
+            self._all.remove(recorder)
+        except ValueError:
+            return
+        recorder.finish(is_followed=True)
 
     def _find(self) -> LoopRecorder | None:
         """Return this thread's recorder, or that of an ended one that had the same number."""
         here = threading.get_ident()
-        return next((each for each in self._all if each.thread == here), None)
+        return next((each for each in tuple(self._all) if each.thread == here), None)
 
     def _add(self) -> LoopRecorder:
         self._all.append(LoopRecorder(self._bind))
@@ -50,18 +58,17 @@ class LoopRecorders:
         """Have a recorder be this thread's own; a training of the one that was is over."""
         before = self._find()
         if before is not None and before is not recorder:
-            before.finish(is_followed=True)
-            self._all.remove(before)
+            self._leave(before)
         recorder.thread = threading.get_ident()
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         with trouble_noted():  # never in the way of the job
-            for recorder in self._all:  # a plain loop takes half as long
+            for recorder in tuple(self._all):  # a plain loop takes half as long
                 if recorder.is_training_with(optimizer):
                     recorder.after_step(optimizer)
                     return
             owner = self._find() or self._add()
-            others = (each for each in self._all if each is not owner)
+            others = (each for each in tuple(self._all) if each is not owner)
             if any(each.give_up(optimizer) for each in others):
                 owner.expect(optimizer)
             owner.after_step(optimizer)
@@ -82,7 +89,7 @@ class LoopRecorders:
 
         Of several, those fail that are in a step, else the last one; the others have ended before.
         """
-        training = [each for each in self._all if each.session.is_training]
+        training = [each for each in tuple(self._all) if each.session.is_training]
         training.sort(key=lambda each: each.border)
         in_step = [each for each in training if each.session.recording.is_in_step]
         for each in training:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.measure.failure import Failure
+from registry.measure.recording.loop_hooks import LoopRecorder
 from registry.measure.recording.loop_threads import LoopRecorders
 from registry.measure.recording.progress import assemble_files
 from registry.measure.trial_settings import RECORD_FOLDER
@@ -180,3 +181,20 @@ def test_a_model_of_a_thread_that_has_ended_is_let_go(watch: Watch) -> None:
         watch.make(16)  # in this thread, which goes on
     gc.collect()
     assert [model() for model in left] == [None, None]
+
+
+def test_two_threads_may_find_at_once_that_another_has_ended(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_threads(lambda: train(*watch.make(8), 8, threading.Barrier(1)))
+    original = LoopRecorder.finish
+    others = iter([16])
+
+    def finish(recorder: LoopRecorder, *arguments: Any, **named: Any) -> None:
+        for width in others:  # another thread makes an optimizer while this one writes the record
+            watch.make(width)
+        original(recorder, *arguments, **named)
+
+    monkeypatch.setattr(LoopRecorder, "finish", finish)
+    train(*watch.make(24), 24, threading.Barrier(1))
+    assert batches(watch.observations()) == [8, 24]
