@@ -38,7 +38,7 @@ _STEP: Final = re.compile(
     rf"(?:Tokens/s/device: (?P<tokens>{_NUMBER}), )?"
     r".{0,100}?\bloss: (?P<loss>\S{1,20})(?:,|$)"
 )
-_SETTING: Final = re.compile(r"Config param (?P<name>[a-z]\w{0,80}): (?P<value>.{0,2000})$")
+_SETTING: Final = re.compile(r"Config param (?P<name>[a-z]\w{0,80}): (?P<value>.{0,2000})")
 _DEVICES: Final = re.compile(r"Num_devices: (?P<n>\d{1,7}), shape ")
 _PARAMS: Final = re.compile(r"number parameters: (?P<n>\d{1,9}\.\d{3}) billion")
 _CARD: Final = re.compile(r"^TFRT (?P<name>TPU v\d\w{0,3}(?: lite)?)$")

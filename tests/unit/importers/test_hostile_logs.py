@@ -268,6 +268,16 @@ def test_the_same_words_many_times_in_a_line_are_read_in_no_time(
     assert time.perf_counter() - started < 20
 
 
+def test_the_same_setting_many_times_in_a_line_is_read_in_no_time(
+    tmp_path: Path, observe: Observe
+) -> None:
+    step = "completed step: 1, seconds: 5.667, TFLOP/s/device: 134.924, loss: 10.374"
+    (tmp_path / "run.log").write_text(f"{'Config param a: ' * 2_000_000}\n{step}\n")
+    started = time.perf_counter()
+    assert len(observe(tmp_path, **RUN)) == 1
+    assert time.perf_counter() - started < 20
+
+
 @pytest.mark.parametrize(
     "words",
     [
