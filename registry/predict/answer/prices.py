@@ -13,6 +13,7 @@ from registry.contract.resources import parse_yaml
 from registry.errors import QuestionError, SourceError
 from registry.predict.cards import find_gpu_row
 from registry.reading.bounded_file import read_bytes
+from registry.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,14 +53,16 @@ def build_prices(
     """Return prices as stated, and those of a file where nothing is stated of a card.
 
     The price of a family or of a card is that of its kinds as well. Raises QuestionError for a card
-    that is not known, and for what is no price; ``tell`` gets unknown cards of the file instead: a
-    list of prices names more cards than anybody asks about.
+    that is not known, for two prices of one, and for what is no price; ``tell`` gets unknown cards
+    of the file instead: a list of prices names more cards than anybody asks about.
     """
     listed = [] if file is None else list(_read_prices(Path(file)))
-    known = listed if tell is None else [one for one in listed if _is_known(one, catalogue, tell)]
+    if tell is not None:
+        listed = _leave_out_unknown(listed, catalogue, tell)
     options = list(_stated(stated))
-    _refuse_two(options, catalogue)
-    named = [*known, *options]
+    for prices in (listed, options):
+        _refuse_two(prices, catalogue)
+    named = [*listed, *options]
     found: dict[str, tuple[int, float]] = {}
     otherwise = None
     for name, text, where in named:
@@ -102,14 +105,26 @@ def _refuse_two(stated: Iterable[Named], catalogue: Catalogue) -> None:
             )
 
 
-def _is_known(listed: Named, catalogue: Catalogue, tell: Callable[[str], object]) -> bool:
-    name, _, where = listed
-    try:
-        _kinds_of(str(name), where, catalogue)
-    except QuestionError as error:
-        tell(f"a price is left out: {error}")
-        return False
-    return True
+#: Most unknown cards of a list that are named.
+_MOST_NAMED = 3
+
+
+def _leave_out_unknown(
+    listed: Sequence[Named], catalogue: Catalogue, tell: Callable[[str], object]
+) -> list[Named]:
+    """Return the prices of known cards; tell of the others."""
+    known: list[Named] = []
+    unknown: list[Named] = []
+    for one in listed:
+        (unknown if catalogue.resolve_gpu(str(one[0])) is None else known).append(one)
+    for name, _, where in unknown[:_MOST_NAMED]:
+        try:
+            _kinds_of(str(name), where, catalogue)
+        except QuestionError as error:
+            tell(f"a price is left out: {error}")
+    if (more := len(unknown) - _MOST_NAMED) > 0:
+        tell(f"so are the prices of {format_count(more, 'other unknown card')}")
+    return known
 
 
 def _stated(stated: Stated | None) -> Iterator[Named]:

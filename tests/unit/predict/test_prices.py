@@ -100,3 +100,24 @@ def test_two_prices_of_one_card_are_refused(catalogue: Catalogue) -> None:
         with pytest.raises(QuestionError, match="price: found 1 and 2 of l4; expected one of them"):
             build_prices(stated, None, catalogue)
     assert build_prices(["l4=1", "NVIDIA L4=1"], None, catalogue).of("l4") == 1
+
+
+def test_two_prices_of_one_card_in_a_list_are_refused(catalogue: Catalogue, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("l4,1\nh100,2\nNVIDIA L4,2\n", encoding="utf-8")
+    with pytest.raises(QuestionError, match=r"p\.csv, line 3: found 1 and 2 of l4; expected one"):
+        build_prices(None, tmp_path / "p.csv", catalogue)
+
+
+def test_of_many_unknown_cards_of_a_list_a_few_are_named(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    unknown = "".join(f"card-{number},1\n" for number in range(9))
+    (tmp_path / "p.csv").write_text(f"{unknown}l4,0.7\n", encoding="utf-8")
+    told: list[str] = []
+    assert build_prices(None, tmp_path / "p.csv", catalogue, told.append).of("l4") == 0.7
+    assert [text.partition(";")[0] for text in told] == [
+        "a price is left out: unknown gpu 'card-0'",
+        "a price is left out: unknown gpu 'card-1'",
+        "a price is left out: unknown gpu 'card-2'",
+        "so are the prices of 6 other unknown cards",
+    ]
