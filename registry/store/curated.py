@@ -233,7 +233,7 @@ def _list_files(folder: Path | str) -> list[FileStamp]:
 def _is_of_an_editor(path: str) -> bool:
     """Return whether an editor or a file browser left a file there, such as `.DS_Store`."""
     name = path.rpartition("/")[2]
-    return name.startswith(".") or name.endswith("~")
+    return name.startswith(".") or name.endswith(("~", "#"))
 
 
 def _stamp(path: str) -> FileStamp:

@@ -280,6 +280,7 @@ def test_the_hash_of_a_source_is_that_of_its_names_and_contents(tmp_path: Path) 
     (source / ".#x.csv").symlink_to("user@host.1:2")  # an editor's lock
     (source / ".DS_Store").write_bytes(b"\0")
     (source / "x.csv~").write_text("11", encoding="utf-8")
+    (source / "#x.csv#").write_text("111", encoding="utf-8")
     assert hash_sources(tmp_path)["a"] == expected
     (source / "x.csv").write_text("21 ", encoding="utf-8")
     assert hash_sources(tmp_path)["a"] != expected
