@@ -378,9 +378,9 @@ def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
         console.hint(f"{added.origin}: the curated records hold it too, so it counts once")
     if added.joins:
         console.warning(
-            f"{added.origin}: {added.joins} is a source of the curated records; its observations "
-            "count among theirs, under their title and address; if they are not from there, "
-            "state a source_id of your own"
+            f"{added.origin}: {added.joins} is a source of the curated records; these observations "
+            "count among its own, under its title and address; if they are not from there, state "
+            "a source_id of your own"
         )
     if added.is_new and added.withdrawn:
         verb = "would withdraw" if dry_run else "withdraws"
