@@ -118,6 +118,7 @@ class LoopRecorder:
 
         The child may train with the optimizer that its parent made.
         """
+        self._lock = threading.RLock()  # a thread that the child lacks may hold the other one
         self._drop_hooks()
         self.session.leave()
         self.session = Session(self.session.options)

@@ -198,3 +198,30 @@ def test_two_threads_may_find_at_once_that_another_has_ended(
     monkeypatch.setattr(LoopRecorder, "finish", finish)
     train(*watch.make(24), 24, threading.Barrier(1))
     assert batches(watch.observations()) == [8, 24]
+
+
+def test_a_child_does_not_wait_for_a_thread_of_its_parent(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, optimizer = watch.make(8)
+    looks, may_end = threading.Event(), threading.Event()
+    original = LoopRecorder._holds_parameters
+    (looking,) = watch.recorders._all
+
+    def look(recorder: LoopRecorder, module: Any) -> bool:
+        if recorder is not looking or threading.current_thread() is threading.main_thread():
+            return original(recorder, module)
+        looks.set()
+        may_end.wait(60)
+        return False
+
+    monkeypatch.setattr(LoopRecorder, "_holds_parameters", look)
+    thread = threading.Thread(target=model, args=(torch.zeros(1, 6, dtype=int),))
+    thread.start()
+    assert looks.wait(60)
+    watch.recorders.begin_in_child()  # as if this process had been forked now
+    train(model, optimizer, 8, threading.Barrier(1))
+    assert thread.is_alive()
+    may_end.set()
+    thread.join(60)
+    assert batches(watch.observations()) == [8]
