@@ -49,7 +49,7 @@ _HALF: Final = 0.005
 _RESUMED: Final = re.compile(r"Continuing training from global step (?P<step>\d{1,15})")
 _METRIC: Final = re.compile(
     r"(?:'(?P<key>train_\w+|epoch|num_input_tokens_seen)': |^ *(?P<name>train_\w+|epoch) += +)'?"
-    r"(?P<value>(?:\d{1,4} days?, )?[\d.:]+(?:e[+-]?\d{1,3})?)"
+    r"(?P<value>(?:\d{1,4} days?, )?[\d.:]+(?:e[+-]?\d{1,3})?|nan|inf)"
 )
 
 

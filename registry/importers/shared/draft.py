@@ -8,6 +8,7 @@ template's model below the name of another: the count tells.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from registry.importers.base import ImportOptions, RunFile
+
+#: A loss that is no number any more, as Python, NumPy and JSON write it.
+_NOT_FINITE = re.compile(r"(?i:nan|[-+]?inf(?:inity)?)")
 
 #: Hexadecimal digits of a file's hash in the id of its source.
 _SOURCE_DIGITS = 12
@@ -61,9 +65,14 @@ class Draft:
             self.inferences[column] = reason
 
     def measure(self, metric: str, value: Any, **columns: Any) -> None:
-        """Add a figure, also one that stands as text; what is no number is left out."""
+        """Add a figure, also one that stands as text; what is no number is left out.
+
+        A loss that is none any more is flagged: what the steps took says little of others then.
+        """
         number = number_of(value)
         if number is None:
+            if metric == "train_loss" and _NOT_FINITE.fullmatch(str(value)):
+                self.flags.add("not_finite")
             return
         figure = {"metric": metric, "value": number, **columns}
         self.figures.append({key: item for key, item in figure.items() if item is not None})

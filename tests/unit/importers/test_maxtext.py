@@ -120,3 +120,12 @@ def test_a_training_that_went_back_to_a_checkpoint_is_several_runs(
 ) -> None:
     found = read(edited(("completed step: 499", "completed step: 3")))
     assert "its steps go back from 9 to 3" in found.refused[0].reason
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "-inf"])
+def test_a_loss_that_is_no_number_any_more_is_flagged(
+    edited: Callable[..., Path], observe: Observe, loss: str
+) -> None:
+    (run,) = observe(edited(("loss: 0.624", f"loss: {loss}")))
+    assert run["flags"] == ["not_finite"]
+    assert not any(one["metric"] == "train_loss" for one in run["measurements"])
