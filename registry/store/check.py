@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from registry.errors import RegistryError, StoreError
 from registry.store.curated import REBUILD, read_curated
-from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
+from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables, select_new
 from registry.store.documents import read_all_documents
 from registry.store.folder import QUARANTINE
 from registry.store.ids import ERASED, IDENTIFIED, KnownIds
@@ -37,7 +37,7 @@ from registry.store.valid_documents import select_valid, validate_stored
 from registry.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from registry.catalogue import Catalogue
     from registry.errors import SubmissionError
@@ -105,7 +105,11 @@ def check_registry(location: Location) -> CheckReport:
     problems += _check_leftovers(folder, snapshot)
     problems += _check_renamed(folder, snapshot)
     problems += [Problem("journal", "", text) for text in snapshot.journal.problems]
-    return CheckReport(_count(snapshot), tuple(problems), (*_hints(folder, snapshot), *uncompared))
+    return CheckReport(
+        count_rows(snapshot, snapshot.legacy),
+        tuple(problems),
+        (*_hints(folder, snapshot), *uncompared),
+    )
 
 
 def _check_history(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
@@ -279,7 +283,7 @@ def _check_curated(location: Location) -> CheckReport:
     except RegistryError as error:
         return CheckReport({}, (Problem("curated", "", str(error)),))
     problems += [Problem("journal", "", text) for text in snapshot.journal.problems]
-    return CheckReport(_count(snapshot), tuple(problems), tuple(hints))
+    return CheckReport(count_rows(snapshot, snapshot.legacy), tuple(problems), tuple(hints))
 
 
 def _check_built(part: Part | None) -> Iterator[str]:
@@ -291,7 +295,8 @@ def _check_built(part: Part | None) -> Iterator[str]:
             yield f"{path}: missing, or not as `registry build` wrote it; {REBUILD}"
 
 
-def _count(snapshot: Snapshot) -> dict[str, int]:
+def count_rows(snapshot: Snapshot, documents: Sequence[Document]) -> dict[str, int]:
+    """Return how many rows each table holds with those that documents add, and how many entries."""
     names = sorted({name for part in snapshot.parts for name in part.files})
     tables = [name.removesuffix(".parquet") for name in names if name.endswith(".parquet")]
     counts = {
@@ -299,6 +304,10 @@ def _count(snapshot: Snapshot) -> dict[str, int]:
         for table in tables
         if table not in ("results", "later_citations")
     }
+    if documents:
+        derived = select_new(derive_tables(documents, snapshot.known), snapshot.known)
+        named = {table: len(rows) for table, rows in derived.items() if rows and table != "results"}
+        counts = dict(sorted((Counter(counts) + Counter(named)).items()))
     return {**counts, "journal": len(snapshot.journal.entries)}
 
 

@@ -384,6 +384,14 @@ def test_doctor_tells_what_is_installed_and_which_registry_is_used(
     assert document["problems"] == []
 
 
+def test_doctor_counts_the_observations_that_a_query_sees(run: Run, pending: Path) -> None:
+    for command in ("doctor", "fold", "doctor"):
+        done = run(command, *ALL)
+        assert done.returncode == 0
+        if command == "doctor":
+            assert f"observations         {count(run, pending.name)}\n" in done.stdout
+
+
 def test_doctor_tells_by_what_the_curated_tables_are_cited(run: Run) -> None:
     done = run("doctor", "-f", "json", "--registry", str(CHECKOUT / "records"))
     manifest = (CHECKOUT / "records" / "tables" / "manifest.json").read_bytes()

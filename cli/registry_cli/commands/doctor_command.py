@@ -15,6 +15,7 @@ import click
 from registry import __version__
 from registry.errors import RegistryError
 from registry.query.confine import landlock_abi
+from registry.store.check import count_rows
 from registry.store.curated import MANIFEST
 from registry.store.folder import ENVIRONMENT_VARIABLE, NO_HOME, Folder, Location
 from registry.store.parts import hash_file
@@ -93,7 +94,7 @@ def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]
         "curated tables": _hash_curated(location),
         "version": manifest.version,
         "manifest": manifest.content_hash if manifest.version else "none",
-        "observations": sum(part.rows("observations") for part in snapshot.parts),
+        "observations": count_rows(snapshot, snapshot.pending).get("observations", 0),
         "pending submissions": len(snapshot.journal.entries),
     }
     problems += [*snapshot.journal.problems, *_check_disk(location.own)]

@@ -89,6 +89,15 @@ def test_an_old_registry_is_read_as_it_is(old: Registry) -> None:
     )
 
 
+def test_a_check_counts_the_rows_of_an_old_registry_as_after_a_fold(old: Registry) -> None:
+    (entry,) = (old.path / "journal").iterdir()
+    entry.unlink()
+    before = check_registry(old.location).counts
+    assert before["observations"] == len(OLD_IDS)
+    old.fold()
+    assert check_registry(old.location).counts == before
+
+
 def test_folding_an_old_registry_changes_no_answer(old: Registry) -> None:
     before = read_content(old.location)
     old.fold()
