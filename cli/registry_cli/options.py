@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import RegistryError, UnitError
+from registry.store.address import require_absolute
 from registry.store.folder import find_registry
 from registry.store.ids import SHORTEST_PREFIX
 
@@ -88,6 +89,18 @@ def parse_prefix(text: str) -> str:
     return prefix
 
 
+class RegistryPath(click.Path):
+    """A folder or an address of a registry."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raises StoreError for an address of a file without its third slash."""
+        require_absolute(str(value))
+        return super().convert(value, param, ctx)
+
+
 def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--registry`` and ``--no-curated``: what to read, and where to write.
 
@@ -104,7 +117,7 @@ def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--registry",
         "registry_path",
         metavar="PATH|URL",
-        type=click.Path(path_type=Path),
+        type=RegistryPath(),
         callback=keep_path,
         help="Registry to use (else REGISTRY_PATH, else ./records if it is a registry of your own, "
         "else the one in your data folder).",

@@ -21,6 +21,8 @@ SCHEMES = {
 
 # one slash is enough: a Path that was made of an address has lost the other
 _ADDRESS = re.compile(rf"({'|'.join(SCHEMES)}):/+(.*)", re.DOTALL)
+_WITH_HOST = re.compile(r"file://[^/].*", re.DOTALL)
+_OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/.*)?", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9_.=+-]+)*")
 
 
@@ -45,6 +47,7 @@ def parse_address(text: Path | str) -> Address | None:
     >>> parse_address("my-registry") is None
     True
     """
+    require_absolute(str(text))
     match = _ADDRESS.fullmatch(str(text))
     if match is None:
         return None
@@ -58,3 +61,24 @@ def parse_address(text: Path | str) -> Address | None:
             f"expected {scheme}://BUCKET/PREFIX; keys belong in the environment or a profile"
         )
     return Address(scheme, place)
+
+
+def require_absolute(text: str) -> None:
+    """Raise StoreError for an address as ``file://folder``, which names a host and no folder.
+
+    It is for text as it was written: a Path that was made of it has lost a slash.
+    """
+    if _WITH_HOST.fullmatch(text):
+        raise StoreError(
+            f"{text}: found two slashes before a name; expected file:///PATH with an absolute path"
+        )
+
+
+def require_known_scheme(path: Path) -> None:
+    """Raise StoreError for a folder to create whose path looks like an address of another kind."""
+    if _OTHER_SCHEME.fullmatch(str(path)):
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise StoreError(
+            f"{str(path).partition(':')[0]}:…: found an address that is none of a registry; "
+            f"expected a folder, or what starts with {known}"
+        )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import ContractError, MissingRegistryError, StoreError
-from registry.store.address import Address, parse_address
+from registry.store.address import Address, parse_address, require_known_scheme
 from registry.store.files import filled_folder, is_free, require_free
 from registry.store.manifest import newer_format
 from registry.store.storage import LocalStorage
@@ -269,6 +269,7 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         folder = _open_remote(address)
         folder.remote.create(text.encode()) if folder.remote else None
         return folder
+    require_known_scheme(path)
     _require_utf8(path)
     folder = Folder(path)
     if folder.is_registry:

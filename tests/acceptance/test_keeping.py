@@ -65,6 +65,20 @@ def test_a_name_that_a_shell_would_split_is_shown_as_it_can_be_pasted(run: Run) 
     assert "`registry init 'your reg'`" in missing.stderr
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["init", "file://team"],
+        ["query", "select 1", "--registry", "file://team"],
+        ["sync", "mine", "file://team"],
+    ],
+)
+def test_an_address_of_a_file_that_is_not_absolute_is_refused(run: Run, line: list[str]) -> None:
+    done = run(*line)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: file://team: found two slashes before a name; expected ")
+
+
 def test_init_empty_knows_models_and_gpus_only(run: Run) -> None:
     assert run("init", "new", "--empty").stdout == "created new\n"
     sql = "select (select count(*) from models) as m, (select count(*) from gpus) as g"

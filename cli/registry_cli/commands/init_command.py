@@ -9,10 +9,11 @@ import click
 
 from registry.store.folder import copy_plans, create_registry
 from registry_cli import console
+from registry_cli.options import RegistryPath
 
 
 @click.command(name="init")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=RegistryPath())
 @click.option("--empty", is_flag=True, help="Never read the curated observations alongside it.")
 def command(path: Path, *, empty: bool) -> None:
     """Create a registry in the folder PATH; the curated records are read alongside it.

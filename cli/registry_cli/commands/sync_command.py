@@ -8,11 +8,12 @@ import click
 
 from registry.text import format_count
 from registry_cli import console
+from registry_cli.options import RegistryPath
 
 
 @click.command(name="sync")
-@click.argument("first", metavar="A", type=click.Path(path_type=Path))
-@click.argument("second", metavar="B", type=click.Path(path_type=Path))
+@click.argument("first", metavar="A", type=RegistryPath())
+@click.argument("second", metavar="B", type=RegistryPath())
 @click.option("--dry-run", is_flag=True, help="Only show what each would get.")
 def command(first: Path, second: Path, *, dry_run: bool) -> int:
     """Synchronize two registries: each gets the documents that only the other has.

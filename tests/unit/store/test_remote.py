@@ -94,6 +94,21 @@ def test_all_else_is_a_folder(text: str) -> None:
     assert parse_address(text) is None
 
 
+def test_an_address_of_a_file_has_three_slashes() -> None:
+    with pytest.raises(StoreError, match="expected file:///PATH with an absolute path"):
+        parse_address("file://team/registry")
+
+
+@pytest.mark.parametrize("text", ["http://x/y", "nfs:/host/x", "s3://", "S3://bucket/x"])
+def test_no_folder_is_created_that_is_called_like_an_address(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="expected a folder, or what starts with s3://"):
+        create_registry(Path(text))
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("place", ["key:secret@bucket/x", "bucket/x?sig=secret", "b/../secret", ""])
 def test_an_address_with_a_key_is_refused_and_not_repeated(place: str) -> None:
     with pytest.raises(StoreError, match="keys belong in the environment") as caught:
