@@ -121,11 +121,13 @@ def read_manifest(folder: Folder, version: int | None = None) -> Manifest:
         return _read(folder, version)
     except FileNotFoundError:
         versions = list_versions(folder)
-        known = (
-            f"one of {versions[0]} to {versions[-1]}"
-            if versions
-            else "none, because nothing has been folded yet"
-        )
+        match versions:
+            case []:
+                known = "none, because nothing has been folded yet"
+            case [only]:
+                known = f"{only}"
+            case [first, *_, last]:
+                known = f"one of {first} to {last}"
         raise StoreError(
             f"{folder.tables}: version {version} not found; expected {known}"
         ) from None

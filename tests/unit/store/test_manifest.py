@@ -87,6 +87,7 @@ def test_a_version_that_is_not_there_is_named_with_those_that_are(folder: Folder
     message = f"{folder.tables}: version 7 not found; expected "
     assert refusal(folder, 7) == f"{message}none, because nothing has been folded yet"
     write_manifest(folder, Manifest(1, (A,)))
+    assert refusal(folder, 7) == f"{message}1"
     write_manifest(folder, Manifest(3, (A,)))
     assert refusal(folder, 7) == f"{message}one of 1 to 3"
 
