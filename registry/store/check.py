@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Final
 
 from registry.errors import RegistryError, StoreError
 from registry.store.curated import REBUILD, read_curated
-from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables, select_new
+from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
 from registry.store.documents import read_all_documents
 from registry.store.folder import QUARANTINE
-from registry.store.ids import ERASED, IDENTIFIED, KnownIds
+from registry.store.ids import ERASED
 from registry.store.legacy import read_legacy
 from registry.store.lock import LOCK
 from registry.store.manifest import REPAIR
 from registry.store.parts import DESCRIPTION, Part, check_files, hash_file
 from registry.store.renamed import RENAMED, read_folder
+from registry.store.row_counts import count_rows
 from registry.store.snapshot import Snapshot, describe_erasures, ids_of, read_snapshot
 from registry.store.state import (
     find_damaged_manifests,
@@ -37,7 +38,7 @@ from registry.store.valid_documents import select_valid, validate_stored
 from registry.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from registry.catalogue import Catalogue
     from registry.errors import SubmissionError
@@ -293,30 +294,6 @@ def _check_built(part: Part | None) -> Iterator[str]:
         path = part.path / name
         if not path.is_file() or hash_file(path) != file.sha256:
             yield f"{path}: missing, or not as `registry build` wrote it; {REBUILD}"
-
-
-def count_rows(snapshot: Snapshot, documents: Sequence[Document]) -> dict[str, int]:
-    """Return how many rows each table holds with those that documents add, and how many entries."""
-    names = sorted({name for part in snapshot.parts for name in part.files})
-    tables = [name.removesuffix(".parquet") for name in names if name.endswith(".parquet")]
-    counts = {
-        table: sum(part.rows(table) for part in snapshot.parts) - _count_shared(snapshot, table)
-        for table in tables
-        if table not in ("results", "later_citations")
-    }
-    if documents:
-        derived = select_new(derive_tables(documents, snapshot.known), snapshot.known)
-        named = {table: len(rows) for table, rows in derived.items() if rows and table != "results"}
-        counts = dict(sorted((Counter(counts) + Counter(named)).items()))
-    return {**counts, "journal": len(snapshot.journal.entries)}
-
-
-def _count_shared(snapshot: Snapshot, table: str) -> int:
-    """Return how many rows of the curated records a registry's own parts hold as well."""
-    built = snapshot.curated.part if snapshot.curated else None
-    if built is None or table not in IDENTIFIED:
-        return 0
-    return len(snapshot.state.known.shared_with(KnownIds([built.ids]), table))
 
 
 def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:

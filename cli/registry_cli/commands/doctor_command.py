@@ -15,10 +15,10 @@ import click
 from registry import __version__
 from registry.errors import RegistryError
 from registry.query.confine import landlock_abi
-from registry.store.check import count_rows
 from registry.store.curated import MANIFEST
 from registry.store.folder import ENVIRONMENT_VARIABLE, NO_HOME, Folder, Location
 from registry.store.parts import hash_file
+from registry.store.row_counts import count_rows
 from registry.store.snapshot import read_snapshot
 from registry_cli import console
 from registry_cli.group import HintedChoice
