@@ -50,7 +50,7 @@ class LoopRecorder:
     the optimizer.
     """
 
-    def __init__(self, bind: Callable[[LoopRecorder], None] | None = None) -> None:
+    def __init__(self, bind: Callable[[LoopRecorder], None]) -> None:
         self.session = Session(options_of_environment())
         self.thread = threading.get_ident()
         self._bind = bind
@@ -81,10 +81,6 @@ class LoopRecorder:
         self._apart_in_step = 0.0
         #: When the last step ended.
         self.border = 0.0
-
-    def install(self, optimizer_module: Any) -> None:
-        """Have steps noted; ``optimizer_module`` is ``torch.optim.optimizer``."""
-        optimizer_module.register_optimizer_step_post_hook(self.after_step)
 
     def expect(self, optimizer: Any) -> None:
         """Look for the module that an optimizer trains."""
@@ -169,8 +165,7 @@ class LoopRecorder:
 
     def _begin(self, module: Any) -> None:
         """Begin to record the training of a module; one that goes on is over."""
-        if self._bind is not None:
-            self._bind(self)
+        self._bind(self)
         self._stop_looking()
         self.finish(is_followed=True)
         self._root = weakref.ref(module)

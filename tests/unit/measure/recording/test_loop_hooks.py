@@ -2,61 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.measure.recording.loop_hooks import LoopRecorder
-from registry.measure.recording.progress import assemble_files
-from registry.measure.trial_settings import RECORD_FOLDER
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
+
+    from tests.unit.measure.recording.conftest import Watch
 
 torch: Any = pytest.importorskip("torch")
-
-
-class Watch:
-    """A recorder of this process, its hooks, and what it has recorded in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.hooks: list[Any] = []
-        self.recorder = LoopRecorder()
-        self.recorder.install(SimpleNamespace(register_optimizer_step_post_hook=self._register))
-
-    def _register(self, hook: Callable[..., None]) -> None:
-        optimizers = sys.modules["torch.optim.optimizer"]
-        self.hooks.append(optimizers.register_optimizer_step_post_hook(hook))
-
-    def expect(self, optimizer: Any) -> Any:
-        """Return an optimizer that was made under the recorder's eyes."""
-        self.recorder.expect(optimizer)
-        return optimizer
-
-    def adamw(self, *models: Any) -> Any:
-        """Return an optimizer of some models."""
-        return self.expect(torch.optim.AdamW([p for model in models for p in model.parameters()]))
-
-    def observations(self) -> list[dict[str, Any]]:
-        """End the training and return what was recorded."""
-        self.recorder.finish()
-        return [one["observations"][0] for one in assemble_files(self.folder.glob("*.jsonl"))]
-
-
-@pytest.fixture
-def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
-    monkeypatch.setenv(RECORD_FOLDER, str(tmp_path))
-    monkeypatch.setattr("registry.measure.recording.session._earlier", [])
-    found = Watch(tmp_path)
-    yield found
-    found.recorder.finish()
-    for hook in found.hooks:
-        hook.remove()
 
 
 def make(width: int = 8) -> Any:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import weakref
 from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from registry.measure.failure import Failure
 from registry.measure.recording.loop_hooks import LoopRecorder
-from registry.measure.recording.loop_threads import LoopRecorders
-from registry.measure.recording.progress import assemble_files
-from registry.measure.trial_settings import RECORD_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
+
+    from tests.unit.measure.recording.conftest import Watch
 
 torch: Any = pytest.importorskip("torch")
 
@@ -29,42 +25,10 @@ WIDTHS = (8, 16, 24, 32)
 Row = dict[str, Any]
 
 
-class Watch:
-    """The recorders of this process, and what they have recorded in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.hooks: list[Any] = []
-        self.recorders = LoopRecorders(
-            SimpleNamespace(register_optimizer_step_post_hook=self._register)
-        )
-
-    def _register(self, hook: Callable[..., None]) -> None:
-        optimizers = sys.modules["torch.optim.optimizer"]
-        self.hooks.append(optimizers.register_optimizer_step_post_hook(hook))
-
-    def make(self, width: int) -> tuple[Any, Any]:
-        """Return a model and an optimizer that was made under the recorders' eyes."""
-        model = torch.nn.Sequential(torch.nn.Embedding(32, width), torch.nn.Linear(width, 32))
-        optimizer = torch.optim.AdamW(model.parameters())
-        self.recorders.expect(optimizer)
-        return model, optimizer
-
-    def observations(self) -> list[Row]:
-        """End the trainings and return what was recorded."""
-        self.recorders.finish()
-        return [one["observations"][0] for one in assemble_files(self._folder.glob("*.jsonl"))]
-
-
-@pytest.fixture
-def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
-    monkeypatch.setenv(RECORD_FOLDER, str(tmp_path))
-    monkeypatch.setattr("registry.measure.recording.session._earlier", [])
-    found = Watch(tmp_path)
-    yield found
-    found.recorders.finish()
-    for hook in found.hooks:
-        hook.remove()
+def make(watch: Watch, width: int) -> tuple[Any, Any]:
+    """Return a model and an optimizer that was made under the recorders' eyes."""
+    model = torch.nn.Sequential(torch.nn.Embedding(32, width), torch.nn.Linear(width, 32))
+    return model, watch.adamw(model)
 
 
 def train(model: Any, optimizer: Any, rows: int, together: threading.Barrier, n: int = 6) -> None:
@@ -96,7 +60,7 @@ def names(observation: Row) -> set[str]:
 
 def test_trainings_in_threads_are_observations_of_their_own(watch: Watch) -> None:
     together = threading.Barrier(len(WIDTHS))
-    run_threads(*(lambda w=w: train(*watch.make(w), w, together) for w in WIDTHS))
+    run_threads(*(lambda w=w: train(*make(watch, w), w, together) for w in WIDTHS))
     found = watch.observations()
     assert batches(found) == [*WIDTHS]
     for observation in found:
@@ -107,7 +71,7 @@ def test_trainings_in_threads_are_observations_of_their_own(watch: Watch) -> Non
 
 def test_no_peak_is_stated_of_trainings_that_go_on_at_once(watch: Watch) -> None:
     together = threading.Barrier(2)
-    run_threads(*(lambda w=w: train(*watch.make(w), w, together) for w in WIDTHS[:2]))
+    run_threads(*(lambda w=w: train(*make(watch, w), w, together) for w in WIDTHS[:2]))
     for observation in watch.observations():
         assert "side_by_side" in observation["flags"]
         assert "at once in one process" in observation["provenance"]["memory_not_stated"]
@@ -117,7 +81,7 @@ def test_no_peak_is_stated_of_trainings_that_go_on_at_once(watch: Watch) -> None
 
 def test_what_one_thread_makes_others_may_train(watch: Watch) -> None:
     together = threading.Barrier(len(WIDTHS))
-    made = [(*watch.make(width), width, together) for width in WIDTHS]
+    made = [(*make(watch, width), width, together) for width in WIDTHS]
     run_threads(*(partial(train, *each) for each in made))
     assert batches(watch.observations()) == [*WIDTHS]
 
@@ -125,7 +89,7 @@ def test_what_one_thread_makes_others_may_train(watch: Watch) -> None:
 def test_trainings_of_threads_that_follow_each_other_have_their_own_peaks(watch: Watch) -> None:
     alone = threading.Barrier(1)
     for width in WIDTHS:
-        each = (*watch.make(width), width, alone)
+        each = (*make(watch, width), width, alone)
         run_threads(partial(train, *each))
     found = watch.observations()
     assert batches(found) == [*WIDTHS]
@@ -134,7 +98,7 @@ def test_trainings_of_threads_that_follow_each_other_have_their_own_peaks(watch:
 
 
 def test_a_training_may_go_on_in_another_thread(watch: Watch) -> None:
-    each = (*watch.make(8), 8, threading.Barrier(1))
+    each = (*make(watch, 8), 8, threading.Barrier(1))
     for _ in range(3):
         run_threads(partial(train, *each))
     (found,) = watch.observations()
@@ -144,7 +108,7 @@ def test_a_training_may_go_on_in_another_thread(watch: Watch) -> None:
 
 def test_a_generator_and_its_critic_are_one_training_in_any_thread(watch: Watch) -> None:
     alone = threading.Barrier(1)
-    made = [(*watch.make(width), 4, alone, 1) for width in (16, 8)]
+    made = [(*make(watch, width), 4, alone, 1) for width in (16, 8)]
 
     def both() -> None:
         for _ in range(6):
@@ -160,10 +124,10 @@ def test_a_thread_that_fails_is_the_failure_of_its_own_training(watch: Watch) ->
     together = threading.Barrier(2)
 
     def fail() -> None:
-        train(*watch.make(8), 8, together)
+        train(*make(watch, 8), 8, together)
         watch.recorders.fail_here(Failure("oom", "OutOfMemoryError: out of memory", "train"))
 
-    run_threads(fail, lambda: train(*watch.make(16), 16, together))
+    run_threads(fail, lambda: train(*make(watch, 16), 16, together))
     found = {o["configuration"]["micro_batch_size"]: o["outcome"] for o in watch.observations()}
     assert found == {8: "oom", 16: "ok"}
 
@@ -172,13 +136,13 @@ def test_a_model_of_a_thread_that_has_ended_is_let_go(watch: Watch) -> None:
     left = []
 
     def one() -> None:
-        model, optimizer = watch.make(8)
+        model, optimizer = make(watch, 8)
         left.append(weakref.ref(model))
         train(model, optimizer, 8, threading.Barrier(1))
 
     for _ in range(2):
         run_threads(one)
-        watch.make(16)  # in this thread, which goes on
+        make(watch, 16)  # in this thread, which goes on
     gc.collect()
     assert [model() for model in left] == [None, None]
 
@@ -186,24 +150,24 @@ def test_a_model_of_a_thread_that_has_ended_is_let_go(watch: Watch) -> None:
 def test_two_threads_may_find_at_once_that_another_has_ended(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_threads(lambda: train(*watch.make(8), 8, threading.Barrier(1)))
+    run_threads(lambda: train(*make(watch, 8), 8, threading.Barrier(1)))
     original = LoopRecorder.finish
     others = iter([16])
 
     def finish(recorder: LoopRecorder, *arguments: Any, **named: Any) -> None:
         for width in others:  # another thread makes an optimizer while this one writes the record
-            watch.make(width)
+            make(watch, width)
         original(recorder, *arguments, **named)
 
     monkeypatch.setattr(LoopRecorder, "finish", finish)
-    train(*watch.make(24), 24, threading.Barrier(1))
+    train(*make(watch, 24), 24, threading.Barrier(1))
     assert batches(watch.observations()) == [8, 24]
 
 
 def test_a_child_does_not_wait_for_a_thread_of_its_parent(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, optimizer = watch.make(8)
+    model, optimizer = make(watch, 8)
     looks, may_end = threading.Event(), threading.Event()
     original = LoopRecorder._holds_parameters
     (looking,) = watch.recorders._all
